@@ -1,10 +1,11 @@
 // longshore bench: runs the benchmark of one MPI flavour under its mpirun, offloaded or not.
+#include "tools/command.h"
+
 #include <fmt/core.h>
 #include <unistd.h>
 
 #include <memory>
 
-#include "tools/command.h"
 #include "tools/other_programs.h"
 #include "tools/paths.h"
 #include "tools/pictures.h"

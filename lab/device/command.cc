@@ -1,5 +1,7 @@
 // longshore device: starts longshore-device, which measures; draws its results, or sets two machines' side by
 // side; and makes a machine file of one, for 'longshore simulate'.
+#include "tools/command.h"
+
 #include <fmt/core.h>
 
 #include <cmath>
@@ -9,7 +11,6 @@
 #include "base/text.h"
 #include "device/machine_maker.h"
 #include "device/results.h"
-#include "tools/command.h"
 #include "tools/other_programs.h"
 #include "tools/paths.h"
 #include "tools/pictures.h"

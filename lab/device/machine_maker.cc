@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <optional>
 
+#include "device/results.h"
 #include "model/machine_file.h"
 #include "model/machine_path.h"
-#include "device/results.h"
 
 namespace longshore::tools {
 namespace {

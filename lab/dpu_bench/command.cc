@@ -1,5 +1,7 @@
 // longshore dpu-bench: launches the benchmark of staged collectives once for each number of workers, sums up,
 // draws.
+#include "tools/command.h"
+
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>
@@ -17,7 +19,6 @@
 
 #include "base/text.h"
 #include "dpu_bench/options.h"
-#include "tools/command.h"
 #include "tools/other_programs.h"
 #include "tools/paths.h"
 #include "tools/pictures.h"

@@ -2,8 +2,8 @@
 // same time. What it says to the node d places after it the node d places before it says to it.
 #pragma once
 
-#include "scale/model.h"
 #include "model/job.h"
+#include "scale/model.h"
 
 namespace longshore::timed {
 

@@ -7,11 +7,11 @@
 #include <memory>
 
 #include "engine/rank_engine.h"
-#include "scale/frames.h"
-#include "scale/mapped.h"
 #include "model/mirror.h"
 #include "model/receivers.h"
 #include "model/timing.h"
+#include "scale/frames.h"
+#include "scale/mapped.h"
 
 namespace longshore::timed {
 

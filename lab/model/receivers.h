@@ -7,8 +7,8 @@
 #pragma once
 
 #include "engine/message.h"
-#include "scale/frames.h"
 #include "model/timing.h"
+#include "scale/frames.h"
 
 namespace longshore::timed {
 

@@ -6,10 +6,10 @@
 #include <deque>
 
 #include "engine/service_engine.h"
+#include "model/offload.h"
 #include "service/frame_queue.h"
 #include "service/pace.h"
 #include "service/reads_under_way.h"
-#include "model/offload.h"
 
 namespace longshore::timed {
 

@@ -8,15 +8,15 @@
 
 #include "base/output_file.h"
 #include "base/text.h"
+#include "model/need.h"
+#include "model/plan.h"
+#include "model/progress_bar.h"
+#include "model/subcommands.h"
 #include "tools/command.h"
 #include "tools/other_programs.h"
 #include "tools/paths.h"
 #include "tools/pictures.h"
 #include "tools/run/launch.h"
-#include "model/need.h"
-#include "model/plan.h"
-#include "model/progress_bar.h"
-#include "model/subcommands.h"
 #include "tools/tools.h"
 
 namespace longshore::tools {

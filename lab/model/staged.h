@@ -5,8 +5,8 @@
 #include <string>
 
 #include "dpu_bench/plan.h"
-#include "model/network.h"
 #include "model/need.h"
+#include "model/network.h"
 
 namespace longshore::timed {
 struct Machine;

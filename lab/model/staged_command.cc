@@ -8,11 +8,11 @@
 #include "base/text.h"
 #include "model/machine_file.h"
 #include "model/machine_path.h"
-#include "tools/run/launch.h"
 #include "model/plan.h"
 #include "model/progress_bar.h"
 #include "model/staged.h"
 #include "model/subcommands.h"
+#include "tools/run/launch.h"
 
 namespace longshore::tools {
 namespace {

@@ -8,12 +8,12 @@
 #include "base/output_file.h"
 #include "model/machine_file.h"
 #include "model/machine_path.h"
-#include "model/step_loop.h"
-#include "tools/run/launch.h"
 #include "model/need.h"
 #include "model/plan.h"
 #include "model/progress_bar.h"
+#include "model/step_loop.h"
 #include "model/subcommands.h"
+#include "tools/run/launch.h"
 
 namespace longshore::tools {
 namespace {

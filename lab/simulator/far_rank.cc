@@ -213,8 +213,8 @@ void FarRank::hear() {
 }
 
 // Its stand-in is gone: all that is open ends in an error, here in the end of the program; before that the
-// agent is told to write no more, and to let others find what the memory holds now (dpu/rank/agent_client.h). The
-// program writes there.
+// agent is told to write no more, and to let others find what the memory holds now (dpu/rank/agent_client.h).
+// The program writes there.
 void FarRank::lose() {
     handed_.lose();
     stop_agent();

@@ -1,8 +1,7 @@
 // A rank that a DPU serves: its process on the host, which has the buffers and copies what it is handed (as
-// dpu/rank/far_operations.h does), its stand-in on the DPU, which posts and claims (as dpu/card/stand_in.cc does), the
-// agent of the host as it copies for this rank (as dpu/host_agent/agent_copier.h does), and the connections between
-// the three. Records and service processes are on the DPU; those write the host's
-// memory.
+// dpu/rank/far_operations.h does), its stand-in on the DPU, which posts and claims (as dpu/card/stand_in.cc
+// does), the agent of the host as it copies for this rank (as dpu/host_agent/agent_copier.h does), and the
+// connections between the three. Records and service processes are on the DPU; those write the host's memory.
 #pragma once
 
 #include <deque>

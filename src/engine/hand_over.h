@@ -3,8 +3,8 @@
 // block of another host comes to this one once, and whoever holds it is not complete before all have copied
 // it.
 //
-// Both ends are here; what they say to each other goes by their connection, in order (dpu/session/session.h), or
-// is lost with it. Pure: no clock, heap or I/O.
+// Both ends are here; what they say to each other goes by their connection, in order (dpu/session/session.h),
+// or is lost with it. Pure: no clock, heap or I/O.
 //
 // A rank that computes copies nothing, and others wait for claims. So a rank has no copies but while it
 // waits: in a call that does not return before its operation is over, or between two words of its own, of

@@ -344,10 +344,9 @@ using namespace longshore;
 uint64_t ls_layout() {
     uint64_t hash = 1;
     for (const uint64_t part :
-         {uint64_t{kControlMagic}, uint64_t{kWireVersion}, uint64_t{kPacketVersion},
-          dpu_roles.layout, uint64_t{sizeof(Identity)}, uint64_t{sizeof(NodeWord)},
-          uint64_t{sizeof(SupervisorParameters)}, uint64_t{sizeof(Member)},
-          uint64_t{sizeof(ServiceParameters)}, uint64_t{sizeof(OperationRecord)}})
+         {uint64_t{kControlMagic}, uint64_t{kWireVersion}, uint64_t{kPacketVersion}, dpu_roles.layout,
+          uint64_t{sizeof(Identity)}, uint64_t{sizeof(NodeWord)}, uint64_t{sizeof(SupervisorParameters)},
+          uint64_t{sizeof(Member)}, uint64_t{sizeof(ServiceParameters)}, uint64_t{sizeof(OperationRecord)}})
         hash = mix64(hash ^ part);
     return hash;
 }

@@ -66,8 +66,8 @@ class Role {
     const bool moves_blocks_;
 };
 
-// Roles of jobs whose work a DPU does. Who links src/dpu fills them in before it makes a context; without them
-// such a job is refused.
+// Roles of jobs whose work a DPU does. Who links src/dpu fills them in before it makes a context; without
+// them such a job is refused.
 struct DpuRoles {
     std::unique_ptr<Role> (*rank)(ls_context& context) = nullptr;
     std::unique_ptr<Role> (*stand_in)(ls_context& context) = nullptr;

@@ -1,5 +1,6 @@
 /* What the heap keeps of itself, for its parts: blocks (heap.c), which use blocks that others have freed or
- * made smaller (others_frees.c) and forks (fork.c); below them what all need (heap_state.c). All of it under its mutex, where nothing else is said. */
+ * made smaller (others_frees.c) and forks (fork.c); below them what all need (heap_state.c). All of it under
+ * its mutex, where nothing else is said. */
 #ifndef LONGSHORE_MEMORY_HEAP_STATE_H
 #define LONGSHORE_MEMORY_HEAP_STATE_H
 

@@ -170,7 +170,8 @@ bool Carrier::hear_start(StartTasks* start) {
 bool Carrier::connect(const StartTasks& start, std::string* error) {
     if (start.far.is_dpu != 0) {
         if (to_dpu_ == nullptr) *error = "cannot be reached: this Longshore was built without DPUs";
-        if (to_dpu_ != nullptr) stream_ = to_dpu_(start.far, uint64_t{start.far.limit_s} * 2'000'000'000, error);
+        if (to_dpu_ != nullptr)
+            stream_ = to_dpu_(start.far, uint64_t{start.far.limit_s} * 2'000'000'000, error);
         if (!stream_) *error = there_ + " " + *error;
         return static_cast<bool>(stream_);
     }

@@ -102,8 +102,8 @@ void print_options(const CLI::App& command) {
     for (const CLI::App* one : command.get_subcommands({})) inner.push_back(one->get_name());
     const char* otherwise = inner.empty() ? "_longshore_files -f" : "_longshore_words";
     const std::string argument = inner.empty() ? "" : " '" + words(inner) + "'";
-    fmt::print("    if [[ $word == -* ]]; then _longshore_words '{}'; else {}{}; fi\n", words(list), otherwise,
-               argument);
+    fmt::print("    if [[ $word == -* ]]; then _longshore_words '{}'; else {}{}; fi\n", words(list),
+               otherwise, argument);
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 #include <atomic>
 #include <thread>
 
-#include "fabric/described_fabric.h"
 #include "dpu/transport/host_fabric.h"
+#include "fabric/described_fabric.h"
 #include "ucx_world.h"
 
 namespace longshore::test {

@@ -14,10 +14,10 @@
 #include <string>
 
 #include "base/file.h"
-#include "dpu/transport/host_region.h"
 #include "dpu/host_agent/agent_control.h"
-#include "fabric/ucx/worker.h"
 #include "dpu/rank/agent_client.h"
+#include "dpu/transport/host_region.h"
+#include "fabric/ucx/worker.h"
 #include "running_agent.h"
 #include "tests/host/client.h"
 

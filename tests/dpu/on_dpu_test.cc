@@ -2,15 +2,15 @@
 // stands in for itself, and posts operations on memory that it has not.
 #include <gtest/gtest.h>
 
-#include "dpu/transport/host_region.h"
-#include "fabric/network.h"
-#include "dpu/rank/agent_client.h"
-#include "host/meeting.h"
 #include "dpu/card/stand_in_post.h"
 #include "dpu/card/stand_in_role.h"
+#include "dpu/rank/agent_client.h"
+#include "dpu/session/session.h"
+#include "dpu/transport/host_region.h"
+#include "fabric/network.h"
+#include "host/meeting.h"
 #include "running_agent.h"
 #include "tests/host/client.h"
-#include "dpu/session/session.h"
 
 namespace longshore::test {
 namespace {

@@ -1,6 +1,6 @@
 // A few nodes in one process, without faults: ranks and service processes take turns, or service processes
-// alone run by clocks of their own (run_timed). For unit tests of the engine; the simulator (lab/simulator) is the
-// place for everything that can go wrong.
+// alone run by clocks of their own (run_timed). For unit tests of the engine; the simulator (lab/simulator)
+// is the place for everything that can go wrong.
 #pragma once
 
 #include <deque>

@@ -1,6 +1,6 @@
-// Ranks that say anything to the agent of their machine (dpu/host_agent/agent_control.h), by real sockets: only
-// memory that a rank has given may be opened to the network, all of it must be there for as long as it is
-// open, and nothing stays open when all ranks have gone. Some of them open pools of tasks on the DPU
+// Ranks that say anything to the agent of their machine (dpu/host_agent/agent_control.h), by real sockets:
+// only memory that a rank has given may be opened to the network, all of it must be there for as long as it
+// is open, and nothing stays open when all ranks have gone. Some of them open pools of tasks on the DPU
 // (tasks/control.h), which the agent's real pools hear; the carriers are played (played_carrier.cc). A pool
 // is for ranks alone, is answered once, and neither a process nor a descriptor is left of it.
 #include <dirent.h>
@@ -14,8 +14,8 @@
 #include <set>
 
 #include "conversation.h"
-#include "dpu/transport/host_region.h"
 #include "dpu/host_agent/agent_ranks.h"
+#include "dpu/transport/host_region.h"
 #include "tasks/pools.h"
 
 namespace {

@@ -7,14 +7,14 @@
 #include <cstring>
 #include <memory>
 
-#include "fabric/address_book.h"
+#include "dpu/session/session.h"
 #include "dpu/transport/host_region.h"
+#include "fabric/address_book.h"
 #include "fabric/network.h"
 #include "fabric/shm/region.h"
 #include "fabric/tcp/addresses.h"
 #include "fabric/tcp/wire.h"
 #include "fabric/ucx/packet.h"
-#include "dpu/session/session.h"
 #include "tasks/frames.h"
 
 namespace {

@@ -4,15 +4,15 @@
 #include <string>
 #include <vector>
 
+#include "dpu/session/session.h"
+#include "dpu/transport/host_region.h"
 #include "driver.h"
 #include "fabric/address_book.h"
-#include "dpu/transport/host_region.h"
 #include "fabric/network.h"
 #include "fabric/shm/region.h"
 #include "fabric/tcp/addresses.h"
 #include "fabric/tcp/wire.h"
 #include "fabric/ucx/packet.h"
-#include "dpu/session/session.h"
 #include "tasks/frames.h"
 
 namespace {

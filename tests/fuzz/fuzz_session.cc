@@ -1,6 +1,6 @@
 // A rank that says anything to its stand-in on a DPU: a hello first, then a session with the real stand-in
-// (dpu/card/stand_in.cc), over a socket. What stands behind the stand-in, the host library, is played here, and
-// asks of each operation that reaches it that all its bytes lie in regions that the rank has opened.
+// (dpu/card/stand_in.cc), over a socket. What stands behind the stand-in, the host library, is played here,
+// and asks of each operation that reaches it that all its bytes lie in regions that the rank has opened.
 #include <sys/socket.h>
 #include <unistd.h>
 

@@ -8,8 +8,8 @@
 #include <set>
 
 #include "conversation.h"
-#include "engine/collective.h"
 #include "dpu/card/stand_in_post.h"
+#include "engine/collective.h"
 
 namespace longshore::fuzz {
 

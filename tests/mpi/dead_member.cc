@@ -4,7 +4,6 @@
 #include <mpi.h>
 // Needs the other.
 #include <mpi-ext.h>
-
 #include <unistd.h>
 
 #include <csignal>
@@ -30,7 +29,8 @@ int gather(MPI_Comm comm, int mine, std::vector<int>* all) {
     return MPI_Allgather(&mine, 1, MPI_INT, all->data(), 1, MPI_INT, comm);
 }
 
-// Open MPI 5 at times waits in MPI_Finalize for the dead one: without Longshore in 6 of 25 runs on a busy machine.
+// Open MPI 5 at times waits in MPI_Finalize for the dead one: without Longshore in 6 of 25 runs on a busy
+// machine.
 void leave(int) {
     _exit(0);
 }

@@ -4,8 +4,8 @@
 
 #include <functional>
 
-#include "engine/hand_over.h"
 #include "dpu/session/stream.h"
+#include "engine/hand_over.h"
 
 namespace longshore {
 

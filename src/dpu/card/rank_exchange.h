@@ -3,8 +3,8 @@
 
 #include <cstring>
 
-#include "host/host.h"
 #include "dpu/session/stream.h"
+#include "host/host.h"
 
 namespace longshore {
 

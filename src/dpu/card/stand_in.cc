@@ -11,8 +11,8 @@
 #include "dpu/card/agent_end.h"
 #include "dpu/card/post_check.h"
 #include "dpu/card/rank_exchange.h"
-#include "dpu/card/watcher.h"
 #include "dpu/card/stand_in_post.h"
+#include "dpu/card/watcher.h"
 
 namespace longshore {
 namespace {

@@ -3,8 +3,8 @@
 // network (dpu/card/stand_in_post.h), and moves no block itself.
 #pragma once
 
-#include "host/node_role.h"
 #include "dpu/card/stand_in_post.h"
+#include "host/node_role.h"
 
 namespace longshore {
 
@@ -31,8 +31,9 @@ class StandInRole final : public NodeRole, RankBuffers {
   private:
     bool describe(const ls_operation& operation, RankCopy* out);
     bool prepare(ls_operation& operation) override;
-    void let_go(ls_operation&) override {}                 // regions stay until the rank says otherwise
-    bool give_up(ls_operation&) override { return true; }  // the rank withdraws them (dpu/rank/agent_client.h)
+    void let_go(ls_operation&) override {}  // regions stay until the rank says otherwise
+    // The rank withdraws them (dpu/rank/agent_client.h).
+    bool give_up(ls_operation&) override { return true; }
 
     std::vector<uint32_t> ranks_;  // of the job, by local rank
 };

@@ -16,11 +16,11 @@
 #include <string>
 #include <vector>
 
-#include "fabric/descriptors.h"
-#include "dpu/transport/probe.h"
-#include "fabric/network.h"
 #include "dpu/host_agent/agent_ranks.h"
 #include "dpu/host_agent/answer_send.h"
+#include "dpu/transport/probe.h"
+#include "fabric/descriptors.h"
+#include "fabric/network.h"
 #include "service/placement.h"
 #include "service/starter.h"
 #include "tasks/pools.h"

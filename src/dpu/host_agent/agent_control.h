@@ -58,7 +58,8 @@ struct AgentClose {
     uint64_t id = 0;
 };
 
-// `word` is at that address of the rank as long as others may copy from its memory (dpu/rank/far_neighbours.h).
+// `word` is at that address of the rank as long as others may copy from its memory
+// (dpu/rank/far_neighbours.h).
 struct AgentCopies {
     AgentHeader header{kControlMagic, AgentKind::kCopies};
     uint32_t rank = 0;    // of the job

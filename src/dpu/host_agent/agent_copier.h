@@ -5,9 +5,9 @@
 
 #include <functional>
 
-#include "engine/hand_over.h"
 #include "dpu/host_agent/agent_control.h"
 #include "dpu/session/stream.h"
+#include "engine/hand_over.h"
 
 namespace longshore {
 

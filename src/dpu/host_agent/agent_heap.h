@@ -9,9 +9,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "dpu/host_agent/agent_control.h"
 #include "engine/host_memory.h"
 #include "fabric/network.h"
-#include "dpu/host_agent/agent_control.h"
 
 namespace longshore {
 

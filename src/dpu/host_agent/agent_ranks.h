@@ -10,9 +10,9 @@
 #include <span>
 #include <vector>
 
-#include "fabric/shm/packet_queue.h"
 #include "dpu/host_agent/agent_copier.h"
 #include "dpu/host_agent/agent_heap.h"
+#include "fabric/shm/packet_queue.h"
 #include "tasks/control.h"
 
 namespace longshore {

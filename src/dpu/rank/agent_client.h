@@ -1,5 +1,5 @@
-// A rank's side of the agent of its machine (dpu/host_agent/agent.h), which opens its memory to the network. Calls
-// wait for the agent's answer: it is beside the rank, and answers at once. One call at a time.
+// A rank's side of the agent of its machine (dpu/host_agent/agent.h), which opens its memory to the network.
+// Calls wait for the agent's answer: it is beside the rank, and answers at once. One call at a time.
 #pragma once
 
 #include <sys/types.h>
@@ -17,7 +17,8 @@ namespace longshore {
 struct OpenedMemory {
     uint64_t id = 0, address = 0, bytes = 0;
     std::vector<std::byte> key;
-    std::vector<std::byte> exported;  // for an alias of it (dpu/transport/host_region.h); empty: there is none
+    // For an alias of it (dpu/transport/host_region.h). Empty: there is none.
+    std::vector<std::byte> exported;
 };
 
 class AgentClient {
@@ -36,9 +37,9 @@ class AgentClient {
     // aliases, too.
     bool open(uint64_t offset, uint64_t bytes, bool exports, OpenedMemory* out, std::string* error);
     void close(uint64_t id);
-    // Which rank this is, and where it says that others may copy from it (dpu/rank/far_neighbours.h). `copies`:
-    // the agent may do so for this one while it computes, until stop_copies() returns. An agent that does not
-    // answer to that in time is killed.
+    // Which rank this is, and where it says that others may copy from it (dpu/rank/far_neighbours.h).
+    // `copies`: the agent may do so for this one while it computes, until stop_copies() returns. An agent
+    // that does not answer to that in time is killed.
     void tell_copies(uint32_t rank, bool copies, uint64_t word_address, uint64_t word);
     void stop_copies();
     // Nothing of this rank's memory is read or written by others from now on; what was open to the network is

@@ -1,4 +1,6 @@
 // Check of this host's DPU, where LONGSHORE_DPU names one: whether its service would take ranks from here.
+#include "tools/doctor/doctor.h"
+
 #include <fmt/core.h>
 #include <poll.h>
 #include <unistd.h>
@@ -7,9 +9,8 @@
 
 #include "base/dpu_map.h"
 #include "base/settings.h"
-#include "dpu/transport/probe.h"
 #include "dpu/session/stream.h"
-#include "tools/doctor/doctor.h"
+#include "dpu/transport/probe.h"
 #include "tools/paths.h"
 
 namespace longshore::tools {

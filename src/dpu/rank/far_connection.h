@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "host/context.h"
 #include "dpu/session/stream.h"
+#include "host/context.h"
 
 namespace longshore {
 

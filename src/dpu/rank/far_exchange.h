@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "dpu/session/stream.h"
 #include "fabric/shm/control.h"
 #include "host/host.h"
-#include "dpu/session/stream.h"
 
 namespace longshore {
 

@@ -6,10 +6,10 @@
 #include <memory>
 #include <vector>
 
-#include "engine/hand_over.h"
 #include "dpu/rank/far_groups.h"
 #include "dpu/rank/far_neighbours.h"
 #include "dpu/rank/far_regions.h"
+#include "engine/hand_over.h"
 
 namespace longshore {
 

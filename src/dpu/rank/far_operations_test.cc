@@ -1,5 +1,5 @@
-// What a rank posts to its stand-in on a DPU, which takes a bounded number of everything (dpu/session/session.h)
-// and is played here, and what it asks of the agent of its machine, which is, too.
+// What a rank posts to its stand-in on a DPU, which takes a bounded number of everything
+// (dpu/session/session.h) and is played here, and what it asks of the agent of its machine, which is, too.
 #include "dpu/rank/far_operations.h"
 
 #include <gtest/gtest.h>

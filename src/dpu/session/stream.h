@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "fabric/shm/system.h"
 #include "dpu/session/session.h"
+#include "fabric/shm/system.h"
 
 namespace longshore {
 

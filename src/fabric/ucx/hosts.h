@@ -1,5 +1,5 @@
-// What a service process on a DPU has beyond the network between nodes: memory of hosts. dpu/transport has it;
-// a build without DPUs has none (no_hosts.cc).
+// What a service process on a DPU has beyond the network between nodes: memory of hosts. dpu/transport has
+// it; a build without DPUs has none (no_hosts.cc).
 #pragma once
 
 #include "fabric/network.h"
@@ -16,7 +16,8 @@ struct HostsOptions {
     bool aliases = false;
 };
 
-// A fabric that reaches hosts' memory, too, over `between`, whose last part is `last`. Null: `error` says why.
+// A fabric that reaches hosts' memory, too, over `between`, whose last part is `last`. Null: `error` says
+// why.
 std::unique_ptr<Fabric> add_hosts(HostsOptions options, std::unique_ptr<Fabric> between, ShmFabric* last,
                                   std::string* error);
 

@@ -13,8 +13,9 @@ class UcxNetwork : public Network {
     std::unique_ptr<Fabric> make_fabric(NetworkOptions options, std::unique_ptr<ShmFabric> local,
                                         std::string* error) override {
         ShmFabric* const last = local.get();
-        HostsOptions hosts{options.memory,   options.self,  options.incarnation,
-                           options.limit_ns, std::move(options.agents), options.aliases};
+        HostsOptions hosts{
+            options.memory, options.self, options.incarnation, options.limit_ns, std::move(options.agents),
+            options.aliases};
         std::unique_ptr<Fabric> between =
             UcxFabric::create(std::move(options), std::move(end_), std::move(local), error);
         if (!between || hosts.agents.empty()) return between;

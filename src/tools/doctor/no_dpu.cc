@@ -10,7 +10,8 @@ void check_dpu(Checks* checks) {
     Settings settings;
     parse_settings(environ, &settings, nullptr);  // check_settings() tells what is wrong
     if (settings.dpu.empty()) return;
-    checks->push_back({"dpu", Verdict::kFail, "this Longshore was built without DPUs", "unset LONGSHORE_DPU"});
+    checks->push_back(
+        {"dpu", Verdict::kFail, "this Longshore was built without DPUs", "unset LONGSHORE_DPU"});
 }
 
 }  // namespace longshore::tools
